@@ -27,13 +27,14 @@ export interface Answers {
 /** An HTTP/1.1 connection for one request at a time. It does as little as possible between socket and clock. */
 export class Connection implements Line {
   readonly #socket: Socket;
-  readonly #answers: Answers;
+  /** Gets what comes of the requests; each job of the generator sets its own. */
+  answers: Answers;
   #underway: Underway | null = null;
   #gathered: Buffer = NOTHING;
   #isClosed = false;
 
   private constructor(port: number, answers: Answers, host: string) {
-    this.#answers = answers;
+    this.answers = answers;
     this.#socket = connect({
       ...{ port, host, noDelay: true },
       onread: {
@@ -72,7 +73,7 @@ export class Connection implements Line {
   #broke(reason: string): void {
     if (this.#isClosed) return;
     this.close();
-    this.#answers.broken(this.#underway, reason);
+    this.answers.broken(this.#underway, reason);
   }
 
   #read(chunk: Buffer): void {
@@ -89,7 +90,7 @@ export class Connection implements Line {
     const underway = this.#underway;
     this.#gathered = NOTHING;
     this.#underway = null;
-    if (underway !== null) this.#answers.answered(underway, Number(head.slice(9, 12)), body, head);
+    if (underway !== null) this.answers.answered(underway, Number(head.slice(9, 12)), body, head);
   }
 }
 

@@ -37,7 +37,7 @@ export class GrpcCaller implements Line {
   readonly isClosed = false;
   readonly #client: Client;
   #call: ClientUnaryCall | undefined;
-  readonly #answers: Answers;
+  answers: Answers;
 
   constructor(port: number, answers: Answers) {
     const channel = made++ % CHANNELS;
@@ -45,7 +45,7 @@ export class GrpcCaller implements Line {
     const options = { 'bench.channel': channel };
     this.#client = clients.get(key) ?? new Client(`127.0.0.1:${port}`, credentials.createInsecure(), options);
     clients.set(key, this.#client);
-    this.#answers = answers;
+    this.answers = answers;
   }
 
   send(bytes: Buffer, underway: Underway): void {
@@ -56,7 +56,7 @@ export class GrpcCaller implements Line {
       // With this status of HTTP, a gate denies what it refuses because of overload.
       const isShed = answer.denied_response?.status?.code === 'ServiceUnavailable';
       const status = isShed ? 503 : error === null && code === 0 ? 200 : 500;
-      this.#answers.answered(underway, status, error?.message ?? `status ${code}`, head);
+      this.answers.answered(underway, status, error?.message ?? `status ${code}`, head);
     };
     this.#call = this.#client.makeUnaryRequest(
       CHECK,

@@ -39,11 +39,6 @@ async function requestsOf({ file, start, path }: Workload, authority?: string): 
 
 /** The connections to each place. They stay open from one job to the next. */
 const open = new Map<string, (Connection | GrpcCaller)[]>();
-let current: Answers;
-const answers: Answers = {
-  answered: (...answer) => current.answered(...answer),
-  broken: (...about) => current.broken(...about),
-};
 
 async function run(job: OpenLoopJob): Promise<OpenLoopReport> {
   const { clients, patienceMs, closesGivenUp, port, host, authority } = job;
@@ -76,7 +71,7 @@ async function run(job: OpenLoopJob): Promise<OpenLoopReport> {
     core.tick();
     if (core.isDone) finish();
   };
-  current = {
+  const answers: Answers = {
     answered: (underway, status, body, head) => {
       core.answered(underway, status, body, head);
       look();
@@ -93,7 +88,10 @@ async function run(job: OpenLoopJob): Promise<OpenLoopReport> {
   const reopen = () => openLine().catch(() => setTimeout(() => void reopen(), REOPEN_MS));
   // A service closes what is idle for long.
   for (const line of lines.splice(job.connections)) line.close();
-  for (const line of lines) core.add(line);
+  for (const line of lines) {
+    line.answers = answers;
+    core.add(line);
+  }
   while (lines.length < job.connections) await openLine();
 
   startedAt = process.hrtime.bigint();

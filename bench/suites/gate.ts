@@ -19,7 +19,12 @@ export const gate: Suite = {
     const few = plan.mode === 'all' ? plan.coreDepths : plan.depths.filter((depth) => depth <= 4);
     for (const depth of plan.mode === 'full' ? plan.depths : few) {
       await measurePairs(bench, server, depth);
-      await measureGrpc(bench, server, depth);
+      bench.recorder.measureFloor();
+      // Envoy's protocol, `Check` over gRPC; the generator warms itself and the service up.
+      await measureClosedLoop(bench, {
+        ...{ id: `gate/grpc/d${depth}/c${CONNECTIONS}`, server, hasMetrics: true, connections: CONNECTIONS },
+        ...{ seconds: plan.seconds, workload: gateWorkloads(bench.workloads, depth).grpc },
+      });
     }
   },
 };
@@ -38,13 +43,12 @@ async function measurePairs(bench: Bench, server: ServerProcess, depth: number):
     const { cpu } = await measureClosedLoop(on, loop);
     return cpu / on.recorder.floor;
   };
-  const orders = [['verify', 'gate'] as const, ['gate', 'verify'] as const];
-  const orderOf = (pair: number) => orders[(run + pair) % 2] ?? ['verify', 'gate'];
+  const orderOf = (pair: number) =>
+    (run + pair) % 2 === 0 ? (['verify', 'gate'] as const) : (['gate', 'verify'] as const);
   recorder.measureFloor();
-  if (depth === plan.depths[0]) {
+  if (depth === plan.depths[0])
     for (const way of orderOf(0))
       await measure(way, warmingUp(bench), plan.mode === 'smoke' ? 1 : WARM_UP_SECONDS);
-  }
   const added: number[] = [];
   for (let pair = 1; pair <= PAIRS[plan.mode]; pair++) {
     const floors = { verify: 0, gate: 0 };
@@ -55,15 +59,6 @@ async function measurePairs(bench: Bench, server: ServerProcess, depth: number):
   if (Number.isFinite(typical)) recorder.record(`gate/added/d${depth}/cpu`, typical * recorder.floor);
   else recorder.skip(`gate/added/d${depth}`, 'the operating system does not tell processor times');
   bench.say(`gate · depth ${depth}, run ${run}: ${typical.toFixed(2)} floors over /verify`);
-}
-
-/** Measures the same calls over Envoy's protocol, `Check` over gRPC; the generator warms itself and the service up. */
-async function measureGrpc(bench: Bench, server: ServerProcess, depth: number): Promise<void> {
-  bench.recorder.measureFloor();
-  await measureClosedLoop(bench, {
-    ...{ id: `gate/grpc/d${depth}/c${CONNECTIONS}`, server, hasMetrics: true, connections: CONNECTIONS },
-    ...{ seconds: bench.plan.seconds, workload: gateWorkloads(bench.workloads, depth).grpc },
-  });
 }
 
 /** Checks the answers of both endpoints exactly, and warms them up. */

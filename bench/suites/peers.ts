@@ -24,7 +24,7 @@ export const peers: Suite = {
   name: 'peers',
   about: 'what a call costs Fastify with libsodium, node:crypto or jose; what others publish of themselves',
   run: async (bench) => {
-    const { recorder } = bench;
+    const { plan, recorder, workloads } = bench;
     const servers = new Map<string, ServerProcess>();
     try {
       servers.set(OURS, await startService());
@@ -33,7 +33,20 @@ export const peers: Suite = {
       const files = readdirSync(source('peers')).filter((file) => file.endsWith('.mjs'));
       for (const name of files.map((file) => path.basename(file, '.mjs')))
         await addPeer(bench, name, servers);
-      await measureServers(bench, servers);
+      for (const depth of plan.coreDepths) {
+        let ours = Number.NaN;
+        for (const [name, server] of servers) {
+          recorder.measureFloor();
+          const id = `peers/${name}/d${depth}`;
+          const { cpu } = await measureClosedLoop(bench, {
+            ...{ id, server, hasMetrics: false, connections: CONNECTIONS, seconds: plan.seconds },
+            workload: workloads.files('warm', depth),
+          });
+          const floors = cpu / recorder.floor;
+          if (name === OURS) ours = floors;
+          else if (Number.isFinite(floors / ours)) recorder.record(`${id}/ratio`, floors / ours);
+        }
+      }
     } finally {
       for (const server of servers.values()) await server[Symbol.asyncDispose]();
     }
@@ -75,22 +88,4 @@ async function wrongIn({ plan, workloads }: Bench, { port }: ServerProcess): Pro
     if (firstWrong !== '') wrong.push(firstWrong);
   }
   return wrong;
-}
-
-async function measureServers(bench: Bench, servers: ReadonlyMap<string, ServerProcess>): Promise<void> {
-  const { plan, recorder, workloads } = bench;
-  for (const depth of plan.coreDepths) {
-    let ours = Number.NaN;
-    for (const [name, server] of servers) {
-      recorder.measureFloor();
-      const id = `peers/${name}/d${depth}`;
-      const { cpu } = await measureClosedLoop(bench, {
-        ...{ id, server, hasMetrics: false, connections: CONNECTIONS, seconds: plan.seconds },
-        workload: workloads.files('warm', depth),
-      });
-      const floors = cpu / recorder.floor;
-      if (name === OURS) ours = floors;
-      else if (Number.isFinite(floors / ours)) recorder.record(`${id}/ratio`, floors / ours);
-    }
-  }
 }

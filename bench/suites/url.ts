@@ -38,16 +38,13 @@ export async function urlSuite(options: UrlOptions): Promise<Suite> {
         recorder.notes.push(
           `url: the generator never sleeps, on core ${SPLIT.generator.join(',')}: start the service with taskset -c ${SPLIT.service.join(',')}`,
         );
-      const files = new Map(
-        plan.coreDepths.map((depth) => {
-          const calls = workloads.warm(depth).map(({ body }) => ({ body: render(body) }));
-          return [depth, workloads.write('warm', depth, calls, marker, place.path, 'url')];
-        }),
-      );
       // What else runs here cannot be told from the service itself.
       const unwatched = { ...bench, watch: <T>(_id: string, _pid: number, run: () => Promise<T>) => run() };
-      for (const [depth, workload] of files)
+      for (const depth of plan.coreDepths) {
+        const calls = workloads.warm(depth).map(({ body }) => ({ body: render(body) }));
+        const workload = workloads.write('warm', depth, calls, marker, place.path, 'url');
         await measureDepth(unwatched, { ...place, pid: 0 }, `url/warm/d${depth}`, depth, () => workload);
+      }
     },
   };
 }
@@ -97,11 +94,10 @@ export function rendererOf(template: string | null): (bundle: string) => string 
     throw new Error(`${template} has neither {{bundle}} nor {{receipts}} and {{invocation}}`);
   return (bundle) => {
     const { receipts, invocation } = JSON.parse(bundle) as { receipts: unknown; invocation: unknown };
-    const parts: Record<string, string> = {
-      bundle,
-      receipts: JSON.stringify(receipts),
-      invocation: JSON.stringify(invocation),
-    };
-    return text.replace(/\{\{(bundle|receipts|invocation)\}\}/g, (_, part: string) => parts[part] ?? '');
+    // A function, since `$` has a meaning in a replacement.
+    return text
+      .replaceAll('{{bundle}}', () => bundle)
+      .replaceAll('{{receipts}}', () => JSON.stringify(receipts))
+      .replaceAll('{{invocation}}', () => JSON.stringify(invocation));
   };
 }
