@@ -118,19 +118,10 @@ export async function measureCapacity(
   return result.answered / result.seconds;
 }
 
-/**
- * Checks the answers of a server exactly, and warms it up.
- *
- * @param mayRefuse whether the server sheds load; then refused requests are sent again
- */
-export async function prime(
-  { recorder, workloads }: Bench,
-  { port }: { readonly port: number },
-  depth: number,
-  mayRefuse = false,
-): Promise<void> {
+/** Checks the answers of a server exactly, and warms it up. */
+export async function prime({ recorder, workloads }: Bench, { port }: ServerProcess, depth: number) {
   // Warm bundles, also before cold traffic: cold bundles that are sent here could still be cached in a fast run.
-  const { wrong, firstWrong } = await checkAnswers(port, workloads.warm(depth), mayRefuse);
+  const { wrong, firstWrong } = await checkAnswers(port, workloads.warm(depth));
   recorder.blame(`the first requests at depth ${depth}`, wrong, firstWrong);
 }
 
@@ -141,22 +132,20 @@ const MAX_RETRIES = 100;
 
 /**
  * Sends each request once, eight at a time, and compares the answers to the letter. This also fills the cache with the
- * receipts and warms up the code.
- *
- * @param mayRefuse whether a request that is answered with 503 is sent again: a service that sheds load may refuse
- *   while its code is still being compiled. Otherwise a 503 is a wrong answer.
+ * receipts and warms up the code. What is answered with 503 is sent again: a service that sheds load may refuse while its
+ * code is still being compiled. Under load, 503 is a wrong answer, unless a suite says that it may come.
  */
-export async function checkAnswers(port: number, exchanges: readonly Answered[], mayRefuse = false) {
+export async function checkAnswers(port: number, exchanges: readonly Answered[]) {
   const left = exchanges.toReversed();
   const post = async (body: string, retries: number): Promise<string> => {
     const headers = { 'Content-Type': 'application/json' };
     const response = await fetch(`http://127.0.0.1:${port}/verify`, { method: 'POST', headers, body });
     const text = `${response.status} ${await response.text()}`;
-    if (!mayRefuse || response.status !== 503 || retries === 0) return text;
+    if (response.status !== 503 || retries === 0) return text;
     await sleep(RETRY_MS);
     return post(body, retries - 1);
   };
-  const { wrong, firstWrong } = await runCallers(CHECKERS, Infinity, async () => {
+  return runCallers(CHECKERS, Infinity, async () => {
     const exchange = left.pop();
     if (exchange === undefined) return null;
     const found = await post(exchange.body, MAX_RETRIES).catch((error: unknown) =>
@@ -164,5 +153,4 @@ export async function checkAnswers(port: number, exchanges: readonly Answered[],
     );
     return differenceOf(found, `200 ${exchange.answer}`);
   });
-  return { wrong, firstWrong };
 }

@@ -1,13 +1,5 @@
 import type { Estimate } from '../measure/statistics.js';
-import {
-  finderOf,
-  NOISY,
-  noisyIn,
-  type Figure,
-  type Figures,
-  type Finder,
-  type Results,
-} from '../run/results.js';
+import { finderOf, NOISY, noisyIn, type Figure, type Finder, type Results } from '../run/results.js';
 import { FACTORS, POOLS } from '../suites/overload.js';
 import { MAX_P99_AT_HALF_LOAD } from './bars.js';
 import { LOADS, PICTURES } from './charts.js';
@@ -15,18 +7,7 @@ import { fitModel } from './model.js';
 import { formatValue } from './table.js';
 
 /** A run as bench/results.json keeps it: of its figures those that pages show, rounded and without their samples. */
-export interface KeptRun extends Figures {
-  readonly commit: string;
-  readonly startedAt: string;
-  readonly command: string;
-  readonly machine: string;
-  readonly floorMicroseconds: number;
-  readonly measurements: number;
-  /** In how many of the measurements others had more than a tenth of the cores. */
-  readonly noisy: number;
-  /** How many more were thrown away for that. */
-  readonly thrownAway: number;
-}
+export type KeptRun = ReturnType<typeof runOf>;
 
 const round = (value: number) => Number(value.toPrecision(4));
 const rounded = ({ median, low, high }: Estimate) => ({
@@ -34,7 +15,7 @@ const rounded = ({ median, low, high }: Estimate) => ({
 });
 
 /** A run with all its figures, of which {@link documentOf} keeps some. */
-export function runOf(results: Results): KeptRun {
+export function runOf(results: Results) {
   const { startedAt, command, machine, floorMicroseconds, interference, thrownAway, figures } = results;
   return {
     commit: `${results.commit.slice(0, 9)}${results.isDirty ? ' with changes' : ''}`,

@@ -42,15 +42,12 @@ function cellsOf({ bar, median, low, high, verdict }: CheckedBar): string[] {
   return [bar.what, `${show(median)}${unit}`, `${show(low)} … ${show(high)}`, show(bar.limit), verdict];
 }
 
-function rowOf(figure: Figure): string[] {
-  const { id, median, unit, floors, runs } = figure;
+function rowOf({ id, median, low, high, unit, floors, runs }: Figure): string[] {
   // A rate in floors means verdicts in the time of one floor. That helps comparisons, but not readers.
   const inFloors = floors === null || unit === '1/s' ? '' : floors.median.toFixed(2);
-  return [id, formatValue(median, unit), formatInterval(figure), inFloors, String(runs)];
+  const interval = runs > 1 ? `${formatValue(low, unit)} … ${formatValue(high, unit)}` : '';
+  return [id, formatValue(median, unit), interval, inFloors, String(runs)];
 }
-
-const formatInterval = ({ low, high, unit, runs }: Figure): string =>
-  runs > 1 ? `${formatValue(low, unit)} … ${formatValue(high, unit)}` : '';
 
 /** Formats a number: three significant digits, thousands with commas, bytes in MB. */
 export function formatValue(value: number, unit: string): string {

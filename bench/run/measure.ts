@@ -59,8 +59,8 @@ export async function measure(
     recorder.measureFloor();
     const bench: Bench = {
       ...{ plan: { ...plan, runs: 1 }, run, recorder, workloads, say },
-      watch: async (id, pid, step) => {
-        const { value, ...disturbance } = await watch.during([pid], step);
+      watch: async (id, pids, step) => {
+        const { value, ...disturbance } = await watch.during([pids].flat(), step);
         recorder.surround(id, disturbance);
         const { others } = disturbance;
         if (others > NOISY) say(`NOISY: others had ${Math.round(100 * others)} % of the cores during ${id}`);

@@ -14,10 +14,14 @@ export interface Bench {
   readonly recorder: Recorder;
   readonly workloads: Workloads;
   /**
-   * Measures a server while the machine is watched. Samples that are recorded next are compared with the floor of the
+   * Measures a server, or several processes, while the machine is watched. Samples that are recorded next are compared with the floor of the
    * same time, and what others had of the cores is recorded under `id`.
    */
-  readonly watch: <Value>(id: string, pid: number, measure: () => Promise<Value>) => Promise<Value>;
+  readonly watch: <Value>(
+    id: string,
+    pids: number | number[],
+    measure: () => Promise<Value>,
+  ) => Promise<Value>;
   /** Takes a step again if it was noisy, a few times, and throws away what it recorded before. */
   readonly undisturbed: <Value>(step: () => Promise<Value>) => Promise<Value>;
   readonly say: (what: string) => void;
@@ -27,7 +31,7 @@ export interface Bench {
 export const warmingUp = (bench: Bench): Bench => ({
   ...bench,
   recorder: bench.recorder.discarding(),
-  watch: (_id, _pid, measure) => measure(),
+  watch: (_id, _pids, measure) => measure(),
   undisturbed: (step) => step(),
 });
 

@@ -7,7 +7,6 @@ import { isInstalled } from '../../test/support/needed-programs.mjs';
 import { runCallers } from '../load/callers.js';
 import { Generator, type LoadResult } from '../load/open-loop.js';
 import { descendantsOf } from '../measure/processor-time.js';
-import { Watch } from '../measure/watch.js';
 import { program, ROOT } from '../run/programs.js';
 import type { Bench, Suite } from '../run/suite.js';
 import { ServerProcess, startService } from '../service/start.js';
@@ -32,6 +31,7 @@ export const behind: Suite = {
   name: 'behind',
   about:
     'a tool behind nginx, HAProxy, ext_authz over gRPC and guards, over HTTP and stdio: p50, p99 and rate with the gate and without',
+  isAboutLatency: true,
   run: async (bench) => {
     const { plan } = bench;
     const opened: (() => unknown)[] = [];
@@ -50,8 +50,7 @@ export const behind: Suite = {
 
 /** Measures a way with the gate and without: how long one caller waits, and what many get. */
 async function measure(bench: Bench, base: string, doors: Doors, depth: number): Promise<void> {
-  const { plan, recorder, run, say } = bench;
-  using watch = new Watch();
+  const { plan, recorder, run, say, watch } = bench;
   const pids = descendantsOf(process.pid);
   const [p50, rate] = [
     { off: 0, on: 0 },
@@ -62,14 +61,11 @@ async function measure(bench: Bench, base: string, doors: Doors, depth: number):
     for (const gate of run % 2 === 1 ? GATES : GATES.toReversed()) {
       const id = `${base}/${gate}/d${depth}/c${load}`;
       const seconds = load === 1 ? plan.seconds : SHARE * plan.seconds;
-      const { value, ...disturbance } = await watch.during(pids, () =>
-        doors[gate](gate, depth, load, seconds),
-      );
-      recorder.surround(id, disturbance);
-      recorder.blame(id, value.wrong, value.firstWrong);
-      rate[gate] = value.answered / value.seconds;
-      if (load === 1) p50[gate] = value.latencies.getValueAtPercentile(50);
-      if (load === 1) recorder.recordLatencies(id, value.latencies);
+      const fared = await watch(id, pids, () => doors[gate](gate, depth, load, seconds));
+      recorder.blame(id, fared.wrong, fared.firstWrong);
+      rate[gate] = fared.answered / fared.seconds;
+      if (load === 1) p50[gate] = fared.latencies.getValueAtPercentile(50);
+      if (load === 1) recorder.recordLatencies(id, fared.latencies);
       else recorder.record(`${id}/throughput`, rate[gate]);
     }
   recorder.record(`${base}/d${depth}/added-p50`, p50.on - p50.off);

@@ -113,7 +113,8 @@ export async function measureRate(
   return result;
 }
 
-function recordOpenLoop({ recorder, say }: Bench, id: string, { latencies, sendDelays }: LoadResult): void {
+export function recordOpenLoop({ recorder, say }: Bench, id: string, result: LoadResult): void {
+  const { latencies, sendDelays } = result;
   recorder.recordLatencies(id, latencies);
   recorder.keepLatencies(id, latencies);
   recorder.record(`${id}/send-delay-p99`, sendDelays.getValueAtPercentile(99));

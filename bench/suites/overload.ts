@@ -1,12 +1,12 @@
 import { availableParallelism } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { checkAnswers, measureCapacity, prime } from '../load/measure-load.js';
+import { measureCapacity, prime } from '../load/measure-load.js';
 import { OPEN_LOOP_CONNECTIONS, runOpenLoop, type LoadResult } from '../load/open-loop.js';
 import { processorTimeOfEndedChildren, residentOf } from '../measure/processor-time.js';
 import { newLatencies, recordLatency } from '../measure/statistics.js';
 import type { Bench, Suite } from '../run/suite.js';
 import { environmentFor, startService, type ServerProcess } from '../service/start.js';
-import { gateWorkloads, type Traffic, type Workload } from '../workload/workload.js';
+import { gateWorkloads, type Traffic, type Workload, type Workloads } from '../workload/workload.js';
 
 const DEPTH = 4;
 /** Connections that the callers share. With few, nothing waits in the service; with many, it refuses by itself. */
@@ -23,13 +23,16 @@ const SETTLING_SECONDS = 3;
 const CORES = availableParallelism();
 const MICROS = 1e6;
 
+/** `undefined`: `/verify`. */
+type Way = 'gate' | 'grpc' | undefined;
+
 /** A service, and how many connections its callers share. */
 interface Host {
   readonly name: string;
   readonly env: Readonly<Record<string, string>>;
   readonly pools: readonly number[];
   readonly factors: readonly number[];
-  readonly way?: 'gate' | 'grpc';
+  readonly way?: Way;
   /** Of its chains: a client of gRPC takes so long for a call that only long ones can be too many. */
   readonly depth?: number;
 }
@@ -78,18 +81,17 @@ export const overload: Suite = {
 /** A service with the usual limits. */
 async function startLimited(bench: Bench, { env }: Host): Promise<ServerProcess> {
   const server = await startService({ ...environmentFor('cold'), BUSY_POLL_MICROSECS: '0', ...env });
-  await prime(bench, server, DEPTH, true);
+  await prime(bench, server, DEPTH);
   return server;
 }
 
-function workloadOf({ workloads }: Bench, { way, depth = DEPTH }: Host): Workload {
-  return way === undefined ? workloads.files('cold', depth) : gateWorkloads(workloads, depth, 'cold')[way];
-}
+const workloadOf = (workloads: Workloads, traffic: Traffic, way: Way, depth = DEPTH): Workload =>
+  way === undefined ? workloads.files(traffic, depth) : gateWorkloads(workloads, depth, traffic)[way];
 
 /** What is answered beside the same generator, over connections that are never idle, to callers who wait for as long as it takes. */
 async function coldCapacity(bench: Bench, host: Host): Promise<number> {
   await using server = await startLimited(bench, host);
-  const workload = workloadOf(bench, host);
+  const workload = workloadOf(bench.workloads, 'cold', host.way, host.depth);
   const port = server.portFor(workload);
   const closed = await measureCapacity(bench, workload, { port }, null);
   const load = { rate: 1.5 * closed, seconds: 4, warmUpSeconds: 1 };
@@ -118,7 +120,7 @@ async function measurePool(
   const rate = factor * capacity;
   const seconds = bench.plan.overloadSeconds;
   await using server = await startLimited(bench, host);
-  const workload = workloadOf(bench, host);
+  const workload = workloadOf(workloads, 'cold', host.way, host.depth);
   const target: Parameters<typeof runOpenLoop>[1] = {
     ...{ port: server.portFor(workload), connections, rate, arrivals: 'poisson', seed: Math.round(rate) },
     ...{ seconds, warmUpSeconds: SETTLING_SECONDS, mayRefuse: true },
@@ -163,7 +165,7 @@ interface Crowd {
   readonly traffic: Traffic;
   readonly isBurst?: boolean;
   readonly patienceMs?: number | null;
-  readonly way?: 'gate' | 'grpc';
+  readonly way?: Way;
 }
 
 export const CROWDS: readonly Crowd[] = [
@@ -178,7 +180,7 @@ export const CROWDS: readonly Crowd[] = [
 
 /** Measures how a burst or a crowd of clients fares, with a service of its own on all cores. */
 async function measureCrowd(bench: Bench, crowd: Crowd): Promise<void> {
-  const { plan, recorder, say, workloads } = bench;
+  const { plan, recorder, say } = bench;
   const { name, traffic, isBurst = false } = crowd;
   const id = `overload/${name}`;
   await using server = await startService({
@@ -187,8 +189,7 @@ async function measureCrowd(bench: Bench, crowd: Crowd): Promise<void> {
     ...(isBurst ? {} : environmentFor(traffic)),
   });
   if (traffic === 'warm') {
-    const { wrong, firstWrong } = await checkAnswers(server.port, workloads.warm(DEPTH), true);
-    recorder.blame(`the first requests of ${name}`, wrong, firstWrong);
+    await prime(bench, server, DEPTH);
     await ask(bench, server, { ...crowd, clients: PEAK_CLIENTS, isBurst: false }, WARM_UP_SECONDS);
   }
   const seconds = isBurst ? BURST_SECONDS : plan.overloadSeconds;
@@ -208,7 +209,7 @@ async function ask(
   { clients, traffic, patienceMs = null, isBurst = false, way }: Crowd,
   seconds: number,
 ): Promise<LoadResult> {
-  const workload = way === undefined ? workloads.files(traffic, DEPTH) : gateWorkloads(workloads, DEPTH)[way];
+  const workload = workloadOf(workloads, traffic, way);
   const result = await runOpenLoop(workload, {
     ...{ port: server.portFor(workload), connections: clients, seconds, warmUpSeconds: 0 },
     ...{ patienceMs, mayRefuse: true, clients: { requests: isBurst ? clients : null } },

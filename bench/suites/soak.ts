@@ -3,7 +3,7 @@ import { residentOf } from '../measure/processor-time.js';
 import { SPLIT } from '../run/programs.js';
 import type { Suite } from '../run/suite.js';
 import { startService } from '../service/start.js';
-import { measureRate } from './latency.js';
+import { measureRate, recordOpenLoop } from './latency.js';
 
 const DEPTH = 4;
 
@@ -14,7 +14,7 @@ export const soak: Suite = {
   maxRuns: 1,
   isAboutLatency: true,
   run: async (bench) => {
-    const { plan, recorder, workloads, say } = bench;
+    const { plan, recorder, workloads } = bench;
     await using server = await startService({}, { cores: SPLIT?.service ?? null });
     await prime(bench, server, DEPTH);
     const workload = workloads.files('warm', DEPTH);
@@ -29,11 +29,7 @@ export const soak: Suite = {
     for (let minute = 1; minute <= Math.ceil(plan.latencySeconds / 60); minute++) {
       const id = `soak/minute-${minute}`;
       const one = { ...bench, plan: { ...plan, latencySeconds } };
-      const { latencies } = await measureRate(one, id, server, workload, rate, minute);
-      recorder.recordLatencies(id, latencies);
-      say(
-        `${id}: p50 ${latencies.getValueAtPercentile(50)} µs, p99 ${latencies.getValueAtPercentile(99)} µs`,
-      );
+      recordOpenLoop(bench, id, await measureRate(one, id, server, workload, rate, minute));
     }
     await recordMemory('end');
   },

@@ -2,7 +2,7 @@ import { createVerifier } from '../../src/verifier/create-verifier.js';
 import { measureClosedLoop, prime } from '../load/measure-load.js';
 import type { Plan } from '../run/options.js';
 import { warmingUp, type Bench, type Suite } from '../run/suite.js';
-import { environmentFor, startService, type ServerProcess } from '../service/start.js';
+import { environmentFor, startService } from '../service/start.js';
 import type { Traffic } from '../workload/workload.js';
 
 interface Case {
@@ -24,21 +24,19 @@ export const throughput: Suite = {
       const cases = casesOf(plan, traffic);
       await using server = await startService(environmentFor(traffic));
       for (const depth of new Set(cases.map(({ depth }) => depth))) await prime(bench, server, depth);
-      for (const one of cases.slice(0, 1)) await measureCase(warmingUp(bench), server, traffic, one);
+      const measure = (on: Bench, { depth, connections }: Case) =>
+        measureClosedLoop(on, {
+          ...{ id: `throughput/${traffic}/d${depth}/c${connections}`, server, hasMetrics: true, connections },
+          ...{ seconds: plan.seconds, workload: bench.workloads.files(traffic, depth) },
+        });
+      for (const one of cases.slice(0, 1)) await measure(warmingUp(bench), one);
       for (const one of cases) {
         recorder.measureFloor();
-        await measureCase(bench, server, traffic, one);
+        await measure(bench, one);
       }
     }
   },
 };
-
-function measureCase(bench: Bench, server: ServerProcess, traffic: Traffic, { depth, connections }: Case) {
-  return measureClosedLoop(bench, {
-    ...{ id: `throughput/${traffic}/d${depth}/c${connections}`, server, hasMetrics: true, connections },
-    ...{ seconds: bench.plan.seconds, workload: bench.workloads.files(traffic, depth) },
-  });
-}
 
 function casesOf({ mode, depths, coreDepths }: Plan, traffic: Traffic): Case[] {
   const at = (connections: number, of: readonly number[]) => of.map((depth) => ({ depth, connections }));

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { placeOf, post, type Place } from '../load/place.js';
 import type { UrlOptions } from '../run/options.js';
 import { SPLIT } from '../run/programs.js';
-import type { Suite } from '../run/suite.js';
+import { warmingUp, type Suite } from '../run/suite.js';
 import { invalidKinds, vectorKinds, type Kind } from '../workload/kinds.js';
 import { measureDepth } from './latency.js';
 
@@ -39,7 +39,7 @@ export async function urlSuite(options: UrlOptions): Promise<Suite> {
           `url: the generator never sleeps, on core ${SPLIT.generator.join(',')}: start the service with taskset -c ${SPLIT.service.join(',')}`,
         );
       // What else runs here cannot be told from the service itself.
-      const unwatched = { ...bench, watch: <T>(_id: string, _pid: number, run: () => Promise<T>) => run() };
+      const unwatched = { ...bench, watch: warmingUp(bench).watch };
       for (const depth of plan.coreDepths) {
         const calls = workloads.warm(depth).map(({ body }) => ({ body: render(body) }));
         const workload = workloads.write('warm', depth, calls, marker, place.path, 'url');

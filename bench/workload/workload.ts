@@ -87,32 +87,22 @@ export class Workloads {
   }
 }
 
-export interface GateCall {
-  /** For `/verify`: the bundle, and the arguments to which it must be bound. */
-  readonly verify: string;
-  /** For a gate: the bundle in base64url, and the MCP message. */
-  readonly bundle: string;
-  readonly message: string;
-}
-
 const { tool, ...args } = CALL_ARGS;
 const params = { name: tool, arguments: args };
 const MESSAGE = JSON.stringify({ jsonrpc: '2.0', id: 7, method: 'tools/call', params });
 
-export function gateCalls(workloads: Workloads, depth: number, traffic: Traffic = 'warm'): GateCall[] {
+export function gateCalls(workloads: Workloads, depth: number, traffic: Traffic = 'warm') {
   return workloads[traffic](depth).map(({ body }) => ({
+    /** For `/verify`: the bundle, and the arguments to which it must be bound. */
     verify: JSON.stringify({ ...(JSON.parse(body) as object), body: CALL_ARGS }),
+    /** For a gate: the bundle in base64url, and the MCP message. */
     bundle: Buffer.from(body).toString('base64url'),
     message: MESSAGE,
   }));
 }
 
 /** The same calls as files: for `/verify` with the arguments, and for the gate over HTTP and gRPC. */
-export function gateWorkloads(
-  workloads: Workloads,
-  depth: number,
-  traffic: Traffic = 'warm',
-): Readonly<Record<'verify' | 'gate' | 'grpc', Workload>> {
+export function gateWorkloads(workloads: Workloads, depth: number, traffic: Traffic = 'warm') {
   const calls = gateCalls(workloads, depth, traffic);
   const bound = calls.map(({ verify }) => ({ body: verify }));
   const gated = calls.map(({ bundle, message }) => ({ body: message, bundle }));

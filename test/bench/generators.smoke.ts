@@ -236,21 +236,18 @@ describe('a connection of our own', () => {
   });
 });
 
-it('a refused request is checked again, only where refusals are expected', async () => {
+it('a refused request is checked again', async () => {
   const exchanges = Array.from({ length: 40 }, (_, number) => ({ body: String(number), answer: 'right' }));
-  const listenRefusing = () => {
-    let refusals = 12;
-    return listen((request, response) => {
-      request.resume();
-      request.on('end', () => {
-        response.statusCode = refusals-- > 0 ? 503 : 200;
-        response.end(response.statusCode === 503 ? 'overloaded' : 'right');
-      });
+  let refusals = 12;
+  const port = await listen((request, response) => {
+    request.resume();
+    request.on('end', () => {
+      response.statusCode = refusals-- > 0 ? 503 : 200;
+      response.end(response.statusCode === 503 ? 'overloaded' : 'right');
     });
-  };
-  expect(await checkAnswers(await listenRefusing(), exchanges, true)).toEqual({ wrong: 0, firstWrong: '' });
-  const { wrong, firstWrong } = await checkAnswers(await listenRefusing(), exchanges);
-  expect([wrong, firstWrong]).toEqual([12, expect.stringContaining('503 overloaded')]);
+  });
+  const { answered, wrong, firstWrong } = await checkAnswers(port, exchanges);
+  expect([answered, wrong, firstWrong]).toEqual([40, 0, '']);
 });
 
 it('a pair of real services under slices: what is planted in one is found', async () => {
