@@ -4,7 +4,8 @@ import { parseArgs } from 'node:util';
 import { wholeNumber } from './run/options.js';
 import { runMain } from './run/programs.js';
 import { rendererOf } from './suites/url.js';
-import { corpusOf, filesOf } from './workload/corpus.js';
+import { makeCalls } from './workload/chains.js';
+import { filesOf } from './workload/corpus.js';
 
 const USAGE = `npm run bench:corpus -- --out <folder> [options]
 
@@ -44,7 +45,7 @@ function main(): number {
   const render = rendererOf(template);
   const endsAt = new Date(Date.now() + 3_600_000 * hours);
   // A line each, which the line ends of a template would break.
-  const bodies = corpusOf(depth, calls, cold ? 1 : 32, 3600 * hours).map((body) =>
+  const bodies = makeCalls(depth, calls, cold ? 1 : 32, 3600 * hours).map(({ body }) =>
     render(body).replaceAll(/\r?\n/g, ' '),
   );
   mkdirSync(out, { recursive: true });

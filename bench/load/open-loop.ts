@@ -1,5 +1,5 @@
 import { fork, type ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
+import { end } from '../../test/support/child.js';
 import { decodeLatencies } from '../measure/statistics.js';
 import { pinned, SPLIT, program } from '../run/programs.js';
 import { CHECK, type Workload } from '../workload/workload.js';
@@ -26,6 +26,9 @@ export interface OpenLoopJob extends Target, Omit<OpenLoopRules, 'intended' | 'm
    */
   readonly clients: { readonly requests: number | null } | null;
 }
+
+/** What is sent where; what is left out is as in {@link DEFAULTS}. */
+export type Load = Target & Partial<Omit<OpenLoopJob, 'workload'>>;
 
 const DEFAULTS: Omit<OpenLoopJob, 'workload' | keyof Target> = {
   ...{ rate: 0, arrivals: 'even', seed: 1, clients: null },
@@ -61,11 +64,8 @@ export class Generator {
     return this.#child.pid ?? 0;
   }
 
-  async run(
-    workload: Workload,
-    target: Target & Partial<Omit<OpenLoopJob, 'workload'>>,
-  ): Promise<LoadResult> {
-    const job: OpenLoopJob = { ...DEFAULTS, ...target, workload };
+  async run(workload: Workload, load: Load): Promise<LoadResult> {
+    const job: OpenLoopJob = { ...DEFAULTS, ...load, workload };
     const report = await new Promise<OpenLoopReport>((resolve, reject) => {
       const onEnd = (code: unknown) => reject(new Error(`the load generator ended with ${String(code)}`));
       this.#child.once('exit', onEnd);
@@ -85,11 +85,8 @@ export class Generator {
   }
 
   /** Ends it. Its processor time is that of an ended child afterwards. */
-  async [Symbol.asyncDispose](): Promise<void> {
-    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
-    const ended = once(this.#child, 'exit');
-    this.#child.kill();
-    await ended;
+  [Symbol.asyncDispose](): Promise<void> {
+    return end(this.#child);
   }
 }
 
@@ -102,11 +99,11 @@ export class Generator {
  */
 export async function runOpenLoop(
   workload: Workload,
-  target: Target & Partial<Omit<OpenLoopJob, 'workload'>>,
+  load: Load,
   cores: readonly number[] | null = SPLIT?.generator ?? null,
 ): Promise<LoadResult> {
   await using generator = new Generator(cores);
-  return await generator.run(workload, target);
+  return await generator.run(workload, load);
 }
 
 /** A closed loop: each connection sends its next request when it has an answer. The scheduler places the generator. */

@@ -16,28 +16,22 @@ export class Watch {
   readonly #samplers: readonly ChildProcess[];
   readonly #samples: { at: number; value: number }[] = [];
 
-  constructor(samplers: readonly ChildProcess[] = []) {
-    this.#samplers = samplers;
-    for (const { stdout } of samplers)
-      if (stdout !== null)
-        createInterface({ input: stdout }).on('line', (line) =>
-          this.#samples.push({ at: performance.now(), value: Number(line) }),
-        );
-  }
-
   /**
-   * Starts a sampler on each core that verifies a few signatures all the time, so that a measurement can be divided by the
-   * cost of a signature at the same moment. If `taskset` is missing, the scheduler distributes them.
+   * @param hasFloors whether a sampler on each core verifies a few signatures all the time, so that a measurement can be divided
+   *   by the cost of a signature at the same moment. If `taskset` is missing, the scheduler distributes them.
    */
-  static withFloors(): Watch {
-    const file = program('measure/floor-process.js');
-    const places: (number[] | null)[] =
+  constructor(hasFloors = false) {
+    const places: readonly (number[] | null)[] =
       CORES?.map((core) => [core]) ?? Array.from({ length: availableParallelism() }, () => null);
-    const samplers = places.map((cores) =>
-      spawn(...pinned(cores, process.execPath, [file]), { stdio: ['ignore', 'pipe', 'ignore'] }),
-    );
-    for (const sampler of samplers) sampler.on('error', () => undefined);
-    return new Watch(samplers);
+    this.#samplers = (hasFloors ? places : []).map((cores) => {
+      const [command, args] = pinned(cores, process.execPath, [program('measure/floor-process.js')]);
+      const sampler = spawn(command, args, { stdio: ['ignore', 'pipe', 'ignore'] });
+      sampler.on('error', () => undefined);
+      createInterface({ input: sampler.stdout }).on('line', (line) =>
+        this.#samples.push({ at: performance.now(), value: Number(line) }),
+      );
+      return sampler;
+    });
   }
 
   /** @param pids of the servers under test, and of generators that do not end meanwhile */

@@ -20,17 +20,6 @@ const CONFIG: TopLevelSpec['config'] = {
 /** In px: as wide as a README is on most screens. */
 const WIDTH = 640;
 
-async function draw(spec: object): Promise<string> {
-  const view = new View(parse(compile({ config: CONFIG, ...spec } as TopLevelSpec).spec), {
-    renderer: 'none',
-  });
-  try {
-    return await view.toSVG();
-  } finally {
-    view.finalize();
-  }
-}
-
 /** A point of a line, and where it is on the axis. */
 export interface Point extends Estimate {
   readonly x: number;
@@ -83,11 +72,11 @@ export async function drawPanels(given: readonly Panel[], frame: Frame): Promise
       layer: [...bandOf(panel, y.least, value), ...linesOf(panel, color, value)],
     };
   });
-  return await draw({
-    ...(title && { title }),
-    ...{ hconcat: specs, bounds: 'flush' },
+  const spec = {
+    ...{ config: CONFIG, ...(title && { title }), hconcat: specs, bounds: 'flush' },
     ...{ padding: { left: 5, top: 5, bottom: 5, right: 30 }, spacing: 72 },
-  });
+  };
+  return await new View(parse(compile(spec as TopLevelSpec).spec), { renderer: 'none' }).toSVG();
 }
 
 function axisOf(panels: readonly Panel[], { isLog }: Frame) {

@@ -49,7 +49,7 @@ export async function measure(
   /** @returns what is to be kept; `null` if it is to be measured again */
   const measureRun = async (suite: Suite, run: number) => {
     const recorder = new Recorder();
-    using watch = suite.isAboutLatency ? new Watch() : Watch.withFloors();
+    using watch = new Watch(suite.isAboutLatency !== true);
     const mayRepeat = () => {
       const both = [all.recorded, recorder.recorded];
       const measured = sum(both.map(({ interference }) => interference.length));

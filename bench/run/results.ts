@@ -18,11 +18,7 @@ export interface Figure extends Estimate {
   readonly floors: Estimate | null;
 }
 
-export interface Figures {
-  readonly figures: readonly Figure[];
-}
-
-export interface Results extends Figures {
+export interface Results {
   readonly schema: typeof RESULTS_SCHEMA;
   readonly startedAt: string;
   readonly seconds: number;
@@ -39,6 +35,7 @@ export interface Results extends Figures {
     readonly first: string;
   }[];
   readonly floorMicroseconds: number;
+  readonly figures: readonly Figure[];
   /** The share of all cores that others had while a figure was measured, in the order of measuring. */
   readonly interference: readonly { readonly id: string; readonly others: number }[];
   /** How many noisy measurements were thrown away, and taken again. */
@@ -56,7 +53,7 @@ export const noisyIn = ({ interference }: Pick<Results, 'interference'>) =>
 
 export type Finder = (id: string) => Figure | undefined;
 
-export const finderOf = ({ figures }: Figures): Finder => {
+export const finderOf = ({ figures }: Pick<Results, 'figures'>): Finder => {
   const byId = new Map(figures.map((figure) => [figure.id, figure]));
   return (id) => byId.get(id);
 };

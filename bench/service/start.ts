@@ -1,8 +1,8 @@
 import { spawn, type ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { sum } from 'simple-statistics';
+import { end } from '../../test/support/child.js';
 import { processorTimeOf } from '../measure/processor-time.js';
 import { pinned, program, ROOT } from '../run/programs.js';
 import { CHECK, COLD_CACHE_BYTES, type Traffic, type Workload } from '../workload/workload.js';
@@ -88,11 +88,8 @@ export class ServerProcess {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
-    const exited = once(this.#child, 'exit');
-    this.#child.kill('SIGTERM');
     const kill = setTimeout(() => this.#child.kill('SIGKILL'), 20_000);
-    await exited;
+    await end(this.#child);
     clearTimeout(kill);
   }
 }

@@ -24,12 +24,7 @@ async function depthOf(request: IncomingMessage): Promise<string | undefined> {
   return /x-drs-chain-depth: (\d+)/i.exec(head)?.[1];
 }
 
-interface Call {
-  readonly id: unknown;
-  readonly params: {
-    readonly _meta: Readonly<Record<string, { readonly chain_depth?: number } | undefined>>;
-  };
-}
+type Call = { id: unknown; params: { _meta: Record<string, { chain_depth?: number } | undefined> } };
 
 if (process.argv[2] === 'stdio')
   createInterface({ input: process.stdin }).on('line', (line) => {

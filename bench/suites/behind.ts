@@ -10,7 +10,7 @@ import { descendantsOf } from '../measure/processor-time.js';
 import { program, ROOT } from '../run/programs.js';
 import type { Bench, Suite } from '../run/suite.js';
 import { ServerProcess, startService } from '../service/start.js';
-import { CHECK, gateCalls, gateWorkloads, type Workload } from '../workload/workload.js';
+import { CHECK, gateCalls, gateWorkloads } from '../workload/workload.js';
 
 /** As many callers as keep a proxy busy; and the share of the time of one caller that they get. */
 const CONNECTIONS = 32;
@@ -133,16 +133,14 @@ const markerOf = (gate: Gate, depth: number) => `"text":"depth ${gate === 'on' ?
 
 /** Makes doors of ports. */
 function httpDoors({ workloads }: Bench, opened: (() => unknown)[]): (port: number) => Door {
-  const files = new Map<number, Workload>();
   return (port) => {
     // One for each: to a generator, a connection that a server closes is a wrong answer, whichever server it is.
     const generator = new Generator();
     opened.push(() => generator[Symbol.asyncDispose]());
     const load = { port, warmUpSeconds: 0.1, clients: { requests: null } };
     return (gate, depth, connections, seconds) => {
-      const file = files.get(depth) ?? gateWorkloads(workloads, depth).gate;
-      files.set(depth, file);
-      const workload = { ...file, path: '/mcp', marker: markerOf(gate, depth) };
+      const { gate: calls } = gateWorkloads(workloads, depth);
+      const workload = { ...calls, path: '/mcp', marker: markerOf(gate, depth) };
       return generator.run(workload, { ...load, connections, seconds });
     };
   };

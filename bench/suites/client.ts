@@ -12,8 +12,6 @@ const WARM_UP_SECONDS = 0.25;
 
 type Call = Answered & { readonly parsed: unknown };
 
-const withParsed = (call: Answered): Call => ({ ...call, parsed: JSON.parse(call.body) as unknown });
-
 interface Asker {
   readonly name: string;
   /** @returns whether the answer is right */
@@ -65,7 +63,7 @@ async function measure(
   seconds: number,
 ): Promise<void> {
   const id = `client/${name}/c${inFlight}`;
-  const calls: readonly Call[] = workloads.warm(DEPTH).map(withParsed);
+  const calls = workloads.warm(DEPTH).map((call): Call => ({ ...call, parsed: JSON.parse(call.body) }));
   let asked = 0;
   recorder.measureFloor();
   const before = process.cpuUsage();

@@ -1,7 +1,7 @@
 import { availableParallelism } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { measureCapacity, prime } from '../load/measure-load.js';
-import { OPEN_LOOP_CONNECTIONS, runOpenLoop, type LoadResult } from '../load/open-loop.js';
+import { OPEN_LOOP_CONNECTIONS, runOpenLoop, type Load, type LoadResult } from '../load/open-loop.js';
 import { processorTimeOfEndedChildren, residentOf } from '../measure/processor-time.js';
 import { newLatencies, recordLatency } from '../measure/statistics.js';
 import type { Bench, Suite } from '../run/suite.js';
@@ -121,7 +121,7 @@ async function measurePool(
   const seconds = bench.plan.overloadSeconds;
   await using server = await startLimited(bench, host);
   const workload = workloadOf(workloads, 'cold', host.way, host.depth);
-  const target: Parameters<typeof runOpenLoop>[1] = {
+  const target: Load = {
     ...{ port: server.portFor(workload), connections, rate, arrivals: 'poisson', seed: Math.round(rate) },
     ...{ seconds, warmUpSeconds: SETTLING_SECONDS, mayRefuse: true },
     ...{ patienceMs: PATIENCE_MS, closesGivenUp: !isStaying },

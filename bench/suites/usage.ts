@@ -4,12 +4,12 @@ import { RedisServer } from '../../test/usage/redis-server.js';
 import { differenceOf, runCallers } from '../load/callers.js';
 import { warmingUp, type Bench, type Suite } from '../run/suite.js';
 import { startService, type ServerProcess } from '../service/start.js';
-import { makeCall, makeChain } from '../workload/chains.js';
+import { makeCalls } from '../workload/chains.js';
 
 const DEPTH = 4;
-const CHAINS = 8;
 const CONNECTIONS = 32;
 const CALLS = 6000;
+const CALLS_PER_CHAIN = 750;
 const ROUNDS = { full: 6, all: 2, quick: 2, smoke: 1 };
 
 /** Where used invocations are kept. */
@@ -52,8 +52,7 @@ export const usage: Suite = {
 /** @returns the processor time of a call in µs, of the service without that of Redis */
 async function measure({ recorder, watch, say }: Bench, store: Store, server: ServerProcess) {
   const id = `usage/${store}/d${DEPTH}/c${CONNECTIONS}`;
-  const chains = Array.from({ length: CHAINS }, () => makeChain(DEPTH));
-  const calls = Array.from({ length: CALLS }, (_, at) => makeCall(chains[at % CHAINS] as (typeof chains)[0]));
+  const calls = makeCalls(DEPTH, CALLS, CALLS_PER_CHAIN);
   const pool = new Pool(`http://127.0.0.1:${server.port}`, { connections: CONNECTIONS });
   const ask = async () => {
     const call = calls.pop();

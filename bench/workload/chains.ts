@@ -118,6 +118,12 @@ export function makeCall(
   return { body: JSON.stringify({ bundle_version: '4.0', invocation, receipts }), answer };
 }
 
+/** Calls, several under each chain. @param seconds when the chains end, from now */
+export function makeCalls(depth: number, calls: number, perChain: number, seconds?: number): Answered[] {
+  const chains = Array.from({ length: Math.ceil(calls / perChain) }, () => makeChain(depth, seconds));
+  return chains.flatMap((chain) => Array.from({ length: perChain }, () => makeCall(chain))).slice(0, calls);
+}
+
 function withInvocation({ body }: Exchange, change: (jwt: string) => string): string {
   const bundle = JSON.parse(body) as { invocation: string };
   return JSON.stringify({ ...bundle, invocation: change(bundle.invocation) });

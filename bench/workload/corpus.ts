@@ -1,13 +1,3 @@
-import { makeCall, makeChain } from './chains.js';
-
-/** Valid calls, several under each chain. */
-export function corpusOf(depth: number, calls: number, perChain: number, seconds: number): string[] {
-  const chains = Array.from({ length: Math.ceil(calls / perChain) }, () => makeChain(depth, seconds));
-  return chains
-    .flatMap((chain) => Array.from({ length: perChain }, () => makeCall(chain).body))
-    .slice(0, calls);
-}
-
 /** The files by name: what each load generator reads. @param marker what is in the answer to a valid call */
 export function filesOf(bodies: readonly string[], url: string, marker: string): Record<string, string> {
   const header = { 'Content-Type': ['application/json'] };

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
+import type { JsonObject } from '../../src/protocol/json.js';
 import { ROOT } from '../run/programs.js';
 import { forge, garble, makeCall, makeChain } from './chains.js';
 
@@ -18,23 +19,17 @@ export function invalidKinds(): Kind[] {
   const bundle = JSON.parse(call.body) as { invocation: string; receipts: string[] };
   const [first = '', second = '', third = ''] = bundle.receipts;
   const withReceipts = (...receipts: string[]) => JSON.stringify({ ...bundle, receipts });
-  return [
-    { name: 'a forged call', body: forge(call), expected: 'INVALID_INVOCATION_SIGNATURE' },
-    { name: 'a call that is no JWT', body: garble(call), expected: 'MALFORMED_INVOCATION' },
-    { name: 'receipts in another order', body: withReceipts(first, third, second), expected: 'CHAIN_BREAK' },
-    { name: 'a chain without receipts', body: withReceipts(), expected: 'EMPTY_CHAIN' },
-    {
-      name: 'a tool that is not allowed',
-      body: makeCall(chain, { tool: 'delete' }).body,
-      expected: 'POLICY_VIOLATION',
-    },
-    {
-      name: 'a cost above the limit',
-      body: makeCall(chain, { tool: 'search', estimated_cost_usd: 1000 }).body,
-      expected: 'POLICY_VIOLATION',
-    },
-    { name: 'an expired chain', body: makeCall(makeChain(3, -7200)).body, expected: 'EXPIRED' },
-  ];
+  const callWith = (args: JsonObject) => makeCall(chain, args).body;
+  const kinds: Readonly<Record<string, readonly [body: string, expected: string]>> = {
+    'a forged call': [forge(call), 'INVALID_INVOCATION_SIGNATURE'],
+    'a call that is no JWT': [garble(call), 'MALFORMED_INVOCATION'],
+    'receipts in another order': [withReceipts(first, third, second), 'CHAIN_BREAK'],
+    'a chain without receipts': [withReceipts(), 'EMPTY_CHAIN'],
+    'a tool that is not allowed': [callWith({ tool: 'delete' }), 'POLICY_VIOLATION'],
+    'a cost above the limit': [callWith({ tool: 'search', estimated_cost_usd: 1000 }), 'POLICY_VIOLATION'],
+    'an expired chain': [makeCall(makeChain(3, -7200)).body, 'EXPIRED'],
+  };
+  return Object.entries(kinds).map(([name, [body, expected]]) => ({ name, body, expected }));
 }
 
 /** The vectors that a service with its own clock, and without settings, can be asked: docs/conformance.md. */

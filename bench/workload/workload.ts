@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { mean } from 'simple-statistics';
-import { CALL_ARGS, makeCall, makeChain, type Answered, type Exchange } from './chains.js';
+import { CALL_ARGS, makeCalls, type Answered, type Exchange } from './chains.js';
 
 /** Kinds of traffic: every receipt known, and none known. */
 export type Traffic = 'warm' | 'cold';
@@ -26,7 +26,7 @@ export const CHECK = '/envoy.service.auth.v3.Authorization/Check';
 /** The cache size of services that get cold traffic. It is small, so that few chains are enough to always miss it. */
 export const COLD_CACHE_BYTES = 256 * 1024;
 
-const WARM_CHAINS = 8;
+const WARM_CALLS = 256;
 const WARM_CALLS_PER_CHAIN = 32;
 // A cached receipt takes some 5 KB as the cache counts, so this is many times what fits. The first ones fill the cache,
 // and stay until they are sent for the second time, so they must be few. After each run, the service's metrics are
@@ -46,14 +46,11 @@ export class Workloads {
   }
 
   warm(depth: number): readonly Answered[] {
-    return (this.#made[`warm-${depth}`] ??= Array.from({ length: WARM_CHAINS }, () =>
-      makeChain(depth),
-    ).flatMap((chain) => Array.from({ length: WARM_CALLS_PER_CHAIN }, () => makeCall(chain))));
+    return (this.#made[`warm-${depth}`] ??= makeCalls(depth, WARM_CALLS, WARM_CALLS_PER_CHAIN));
   }
 
   cold(depth: number): readonly Answered[] {
-    const length = Math.ceil(COLD_RECEIPTS / depth);
-    return (this.#made[`cold-${depth}`] ??= Array.from({ length }, () => makeCall(makeChain(depth))));
+    return (this.#made[`cold-${depth}`] ??= makeCalls(depth, Math.ceil(COLD_RECEIPTS / depth), 1));
   }
 
   files(traffic: Traffic, depth: number): Workload {

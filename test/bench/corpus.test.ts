@@ -5,7 +5,8 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import autocannon from 'autocannon';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { corpusOf, filesOf } from '../../bench/workload/corpus.js';
+import { makeCalls } from '../../bench/workload/chains.js';
+import { filesOf } from '../../bench/workload/corpus.js';
 import { needs } from '../support/programs.js';
 import { startService, type RunningService } from '../support/service.js';
 
@@ -19,7 +20,7 @@ describe('a corpus of calls', () => {
   let bodies: readonly string[];
   beforeAll(async () => {
     service = await startService();
-    bodies = corpusOf(2, CALLS, 32, 3600);
+    bodies = makeCalls(2, CALLS, 32, 3600).map(({ body }) => body);
     for (const [name, text] of Object.entries(filesOf(bodies, `${service.url}/verify`, '"valid":true')))
       writeFileSync(at(name), text);
   });
@@ -43,8 +44,10 @@ describe('a corpus of calls', () => {
   });
 
   it('ends when it was said', async () => {
-    const [old = ''] = corpusOf(1, 1, 1, -3600);
-    expect(await (await service.post('/verify', old)).json()).toMatchObject({ error: { code: 'EXPIRED' } });
+    const [old] = makeCalls(1, 1, 1, -3600);
+    expect(await (await service.post('/verify', old?.body ?? '')).json()).toMatchObject({
+      error: { code: 'EXPIRED' },
+    });
   });
 
   it('is sent by autocannon', async () => {
