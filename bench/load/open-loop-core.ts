@@ -1,4 +1,3 @@
-import type { Histogram } from 'hdr-histogram-js';
 import { newLatencies, recordLatency } from '../measure/statistics.js';
 
 /** How requests arrive: at equal distances, or independently of each other like those of many clients. */
@@ -53,27 +52,8 @@ export interface Underway {
   isOver: boolean;
 }
 
-/** What a loop measured, without the warm-up. Latencies count from the intended send time. */
-export interface Tally<Latencies = Histogram> {
-  readonly latencies: Latencies;
-  /** From when a request was sent until its answer: without the time that it waited for a connection. */
-  readonly serviceTimes: Latencies;
-  /** How late the generator was: the time from when a request was due and a connection free. */
-  readonly sendDelays: Latencies;
-  /** How long due requests waited for a free connection. */
-  readonly connectionWaits: Latencies;
-  /** When the last answer came, in µs after the start. */
-  lastAnswerAt: number;
-  answered: number;
-  warmedUp: number;
-  /** Answered with 503 or 429, if that is expected. */
-  refused: number;
-  /** Requests without an answer within the client's patience, whether sent or not. */
-  timedOut: number;
-  /** Number of wrong answers, broken connections and requests without an answer. */
-  wrong: number;
-  firstWrong: string;
-}
+/** What a loop measured. */
+export type Tally = OpenLoopCore['tally'];
 
 export interface OpenLoopRules {
   /**
@@ -106,10 +86,25 @@ export interface OpenLoopDeps {
  * is sent, and how its answer counts.
  */
 export class OpenLoopCore {
-  readonly tally: Tally = {
-    ...{ latencies: newLatencies(), serviceTimes: newLatencies() },
-    ...{ sendDelays: newLatencies(), connectionWaits: newLatencies() },
-    ...{ lastAnswerAt: 0, answered: 0, warmedUp: 0, refused: 0, timedOut: 0, wrong: 0, firstWrong: '' },
+  /** Without the warm-up. Latencies count from the intended send time. */
+  readonly tally = {
+    latencies: newLatencies(),
+    /** From when a request was sent until its answer: without the time that it waited for a connection. */
+    serviceTimes: newLatencies(),
+    /** How late the generator was: the time from when a request was due and a connection free. */
+    sendDelays: newLatencies(),
+    /** How long due requests waited for a free connection. */
+    connectionWaits: newLatencies(),
+    /** When the last answer came, in µs after the start. */
+    lastAnswerAt: 0,
+    ...{ answered: 0, warmedUp: 0 },
+    /** Answered with 503 or 429, if that is expected. */
+    refused: 0,
+    /** Requests without an answer within the client's patience, whether sent or not. */
+    timedOut: 0,
+    /** Number of wrong answers, broken connections and requests without an answer. */
+    wrong: 0,
+    firstWrong: '',
   };
   readonly #rules: OpenLoopRules;
   readonly #deps: OpenLoopDeps;

@@ -1,4 +1,5 @@
 import { fork, type ChildProcess } from 'node:child_process';
+import type { Histogram } from 'hdr-histogram-js';
 import { end } from '../../test/support/child.js';
 import { decodeLatencies } from '../measure/statistics.js';
 import { pinned, SPLIT, program } from '../run/programs.js';
@@ -36,7 +37,9 @@ const DEFAULTS: Omit<OpenLoopJob, 'workload' | keyof Target> = {
 };
 
 /** What the generator's process says; histograms as text. `startedAt` is in ms of the clock that all processes share. */
-export type OpenLoopReport = Tally<string> & { readonly startedAt: number };
+export type OpenLoopReport = {
+  readonly [Name in keyof Tally]: Tally[Name] extends Histogram ? string : Tally[Name];
+} & { readonly startedAt: number };
 
 /** What a load generator measured; `seconds` without the warm-up, up to the last answer. */
 export type LoadResult = Readonly<Tally> & { readonly startedAt: number; readonly seconds: number };

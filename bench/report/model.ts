@@ -1,7 +1,5 @@
 import type { Finder } from '../run/results.js';
 
-const DEPTHS = [1, 2, 3, 4, 8, 16];
-
 type Row = readonly [number, number, number];
 
 /**
@@ -12,7 +10,7 @@ type Row = readonly [number, number, number];
  *   depths or more
  */
 export function fitModel(find: Finder) {
-  const points = DEPTHS.flatMap((depth) =>
+  const points = [1, 2, 3, 4, 8, 16].flatMap((depth) =>
     ['warm', 'cold'].flatMap((traffic) => {
       const [cpu, body] = ['cpu', 'body'].map((what) => find(`throughput/${traffic}/d${depth}/c32/${what}`));
       if (cpu === undefined || body === undefined) return [];

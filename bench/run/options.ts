@@ -1,28 +1,18 @@
 import { parseArgs } from 'node:util';
 
-export interface Plan {
-  readonly mode: 'full' | 'all' | 'quick' | 'smoke';
-  readonly runs: number;
-  readonly seconds: number;
-  readonly depths: readonly number[];
-  /** For what is not measured at all depths: latencies, peers, 1 and 128 connections. */
-  readonly coreDepths: readonly number[];
-  readonly latencySeconds: number;
-  /** Loads of the latency suite, in percent of the capacity. */
-  readonly loads: readonly number[];
-  readonly overloadSeconds: number;
-}
-
-const FULL: Plan = {
-  mode: 'full',
+const FULL = {
+  mode: 'full' as 'full' | 'all' | 'quick' | 'smoke',
   runs: 4,
   seconds: 1,
   depths: [1, 2, 3, 4, 8, 16],
+  /** For what is not measured at all depths: latencies, peers, 1 and 128 connections. */
   coreDepths: [1, 4, 16],
   latencySeconds: 2,
+  /** Loads of the latency suite, in percent of the capacity. */
   loads: [10, 30, 50, 70, 90],
   overloadSeconds: 5,
 };
+export type Plan = Readonly<typeof FULL>;
 
 const PLANS: Readonly<Record<Plan['mode'], Plan>> = {
   full: FULL,

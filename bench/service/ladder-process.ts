@@ -46,10 +46,8 @@ const rung = RUNGS[name];
 
 const judge = async (body: Buffer) =>
   toVerdictJson(await engine.verify({ bundle: bundleOf(body), body: null }), false);
-const did = `did:key:z${'6'.repeat(47)}`;
-const policy = { allowed_tools: ['search', 'fetch', 'summarise'], max_cost_usd: 10 };
 // As long as a verdict.
-const context = { root_principal: did, chain_depth: 4, leaf_policy: policy, tool_server: did };
+const context = { chain_depth: 4, others: '6'.repeat(250) };
 const [valid, invalid] = [{ valid: true, context }, { valid: false }].map((one) => JSON.stringify(one));
 
 const { open } = await loadFrontEnd(configuration.frontEnd);

@@ -29,8 +29,7 @@ type Doors = Readonly<Record<Gate, Door>>;
 /** Measures what a gate costs where it stands: the same tool and the same calls with it and without it. */
 export const behind: Suite = {
   name: 'behind',
-  about:
-    'a tool behind nginx, HAProxy, ext_authz over gRPC and guards, over HTTP and stdio: p50, p99 and rate with the gate and without',
+  about: 'p50, p99 and rate of a tool behind nginx, HAProxy, ext_authz and guards, with and without the gate',
   isAboutLatency: true,
   run: async (bench) => {
     const { plan } = bench;

@@ -22,8 +22,7 @@ interface Asker {
 /** Measures what a verdict costs the caller, and how long it waits. */
 export const client: Suite = {
   name: 'client',
-  about:
-    "the caller's processor time and wait for a verdict: undici alone, DrsClient with and without shared exchanges",
+  about: 'processor time and wait of a caller: undici alone, DrsClient with and without shared exchanges',
   run: async (bench) => {
     await using server = await startService(environmentFor('warm'));
     const url = `http://127.0.0.1:${server.port}`;

@@ -64,8 +64,7 @@ const MILLISECONDS = 250;
 /** Compares other Ed25519 implementations: whether they are correct, and what they cost. */
 export const engines: Suite = {
   name: 'engines',
-  about:
-    'every Ed25519 of this platform: published vectors accepted or refused wrongly, processor time in floors',
+  about: 'every Ed25519 here: published vectors accepted or refused wrongly, processor time in floors',
   run: async ({ recorder, say }) => {
     const vectors = readVectors();
     recorder.record('engines/vectors', vectors.length, 'count');

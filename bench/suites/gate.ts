@@ -64,22 +64,18 @@ async function measurePairs(bench: Bench, server: ServerProcess, depth: number):
 /** Checks the answers of both endpoints exactly, and warms them up. */
 async function prime({ recorder, workloads }: Bench, { port }: ServerProcess, depth: number): Promise<void> {
   const wrong: string[] = [];
-  const post = (path: string, body: string, headers: Record<string, string> = {}) =>
-    fetch(`http://127.0.0.1:${port}${path}`, {
-      ...{ method: 'POST', headers: { 'Content-Type': 'application/json', ...headers }, body },
-    });
+  const check = async (path: string, body: string, bundle: string, expected: RegExp) => {
+    const headers = { 'Content-Type': 'application/json', ...(bundle !== '' && { 'X-DRS-Bundle': bundle }) };
+    const answer = await fetch(`http://127.0.0.1:${port}${path}`, { method: 'POST', headers, body });
+    const told = ['chain-depth', 'tool', 'binding'].map((name) => answer.headers.get(`x-drs-${name}`));
+    const found = `${answer.status} ${told.join(' ')} ${await answer.text()}`;
+    if (!expected.test(found)) wrong.push(`${path}: ${found}, expected ${expected.source}`);
+  };
+  const passed = new RegExp(`^200 ${depth} search match $`);
   for (const { verify, bundle, message } of gateCalls(workloads, depth)) {
-    const verdict = await (await post('/verify', verify)).text();
-    if (!verdict.startsWith('{"valid":true,') || !verdict.includes('"binding":"match"'))
-      wrong.push(`/verify: ${verdict}`);
-    const carried = { 'X-DRS-Bundle': bundle };
-    const passed = await post('/gate/mcp', message, carried);
-    const told = ['chain-depth', 'tool', 'binding'].map((name) => passed.headers.get(`x-drs-${name}`));
-    const found = `${passed.status} ${told.join(' ')} ${await passed.text()}`;
-    if (found !== `200 ${depth} search match `) wrong.push(`/gate/mcp: ${found}`);
-    const denied = await post('/gate/mcp', message.replace('"search"', '"fetch"'), carried);
-    if (denied.status !== 403) wrong.push(`/gate/mcp: ${denied.status} for another tool`);
-    await denied.arrayBuffer();
+    await check('/verify', verify, '', /^200 +\{"valid":true,.*"binding":"match"/);
+    await check('/gate/mcp', message, bundle, passed);
+    await check('/gate/mcp', message.replace('"search"', '"fetch"'), bundle, /^403 /);
   }
   recorder.blame(`the first requests of the gate at depth ${depth}`, wrong.length, wrong[0] ?? '');
 }

@@ -13,8 +13,7 @@ type Rung = (typeof RUNGS)[number];
 /** Measures what each part of a warm call costs, and what the service adds to the one verification that there must be. */
 export const ladder: Suite = {
   name: 'ladder',
-  about:
-    'processor time of a warm call, from a front end that does nothing, over one verification, to the product',
+  about: 'processor time of a warm call: of a front end that does nothing, one verification, the product',
   run: async (bench) => {
     const { plan, recorder, run, say } = bench;
     if (Number.isNaN(processorTimeOf(process.pid))) {

@@ -19,8 +19,7 @@ const MACHINE = 'latency/machine';
 /** Measures how long a caller waits, by load and by the length of the chain. */
 export const latency: Suite = {
   name: 'latency',
-  about:
-    'p50 to the worst at a rate, warm and cold, open loop; the machine alone; the first answer after a start',
+  about: 'p50 to the worst at a rate, open loop; the machine alone; the first answer after a start',
   isAboutLatency: true,
   run: async (bench) => {
     const { plan, recorder, workloads } = bench;

@@ -51,8 +51,7 @@ const HOSTS: readonly Host[] = [
 
 export const overload: Suite = {
   name: 'overload',
-  about:
-    'goodput, refusals, latency, /healthz and memory where callers share connections and give up; bursts and crowds',
+  about: 'goodput, refusals, latency, memory where callers share connections and give up; bursts, crowds',
   maxRuns: 1,
   run: async (bench) => {
     const { plan, recorder } = bench;

@@ -15,8 +15,7 @@ const CONNECTIONS = 32;
 /** Measures the running service under closed loops, and the library without a network. */
 export const throughput: Suite = {
   name: 'throughput',
-  about:
-    'processor time, throughput and latency of the service at 1, 32 and 128 connections; the library alone',
+  about: 'processor time, throughput, latency at 1, 32 and 128 connections; the library alone',
   run: async (bench) => {
     const { plan, recorder } = bench;
     await measureLibrary(bench);

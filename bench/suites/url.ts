@@ -23,9 +23,8 @@ export async function urlSuite(options: UrlOptions): Promise<Suite> {
       const fresh = [...valid, ...invalidKinds()];
       // Vectors are exact texts of requests of this protocol.
       const isOurs = options.template === null;
-      const kinds = isOurs
-        ? [...fresh, ...vectorKinds()]
-        : fresh.map((kind) => ({ ...kind, body: render(kind.body) }));
+      const rendered = fresh.map((kind) => ({ ...kind, body: render(kind.body) }));
+      const kinds = [...rendered, ...(isOurs ? vectorKinds() : [])];
       const hasCodes = isOurs && options.marker === null;
       const { wrong, marker } = await checkKinds(place, kinds, options.marker, hasCodes);
       for (const line of wrong.slice(0, 10)) say(`url: ${line}`);

@@ -19,8 +19,7 @@ type Store = (typeof STORES)[number];
 /** Measures what it costs to remember that an invocation was used. Each call has a new one. */
 export const usage: Suite = {
   name: 'usage',
-  about:
-    'processor time of a call with replay protection in memory and in Redis (needs redis-server), and without',
+  about: 'processor time of a call with replay protection in memory, in Redis (redis-server), without',
   run: async (bench) => {
     const { plan, recorder, say } = bench;
     const redis = await RedisServer.start();
