@@ -24,17 +24,8 @@ const PLANS: Readonly<Record<Plan['mode'], Plan>> = {
   smoke: { ...FULL, mode: 'smoke', runs: 1, depths: [1, 4], coreDepths: [1, 4] },
 };
 
-/** A verifier of somebody else, and how to ask it. */
-export interface UrlOptions {
-  readonly url: string;
-  /** A file with the body of a request, in which `{{bundle}}`, `{{receipts}}` and `{{invocation}}` are put; `null`: a bundle. */
-  readonly template: string | null;
-  /** What is in the answer to a valid call, and in no other; `null`: `"valid": true`, and codes are compared, too. */
-  readonly marker: string | null;
-  readonly isMine: boolean;
-}
-
 export type Options = ReturnType<typeof readOptions>;
+export type UrlOptions = NonNullable<Options['url']>;
 
 export const USAGE = `npm run bench -- [options]
 
@@ -102,13 +93,12 @@ export function readOptions(args: readonly string[]) {
     ...(seconds && { seconds, latencySeconds: seconds, overloadSeconds: seconds }),
     ...(depths && { depths, coreDepths: depths }),
   };
-  const given: UrlOptions | null = url === undefined ? null : { url, template, marker, isMine };
   return {
     plan,
     only: values.only?.split(',') ?? null,
     out: values.out ?? null,
-    /** What is measured instead of the suites. */
-    url: given,
+    /** What is measured instead of the suites: a verifier of somebody else, and how to ask it. */
+    url: url === undefined ? null : { url, template, marker, isMine },
     show: values.help ? 'help' : values.list ? 'list' : null,
   };
 }

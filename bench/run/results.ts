@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { existsSync, readFileSync, statSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import type { Estimate } from '../measure/statistics.js';
 import { ROOT } from './programs.js';
@@ -61,12 +61,12 @@ export const finderOf = ({ figures }: Pick<Results, 'figures'>): Finder => {
 /**
  * Reads valid results.
  *
- * @param given a results.json, or its directory
+ * @param folder of a run
  * @throws Error if they are of another version of the format, or void
  */
-export function readResults(given: string): Results {
-  if (!existsSync(given)) throw new Error(`there is no ${given}, expected a folder of bench/results/`);
-  const file = statSync(given).isDirectory() ? path.join(given, 'results.json') : given;
+export function readResults(folder: string): Results {
+  const file = path.join(folder, 'results.json');
+  if (!existsSync(file)) throw new Error(`there is no ${file}, expected a folder of bench/results/`);
   const results = JSON.parse(readFileSync(file, 'utf8')) as Results;
   // The type promises this version, but the file may have another one.
   const found: number = results.schema;

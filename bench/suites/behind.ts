@@ -51,10 +51,8 @@ export const behind: Suite = {
 async function measure(bench: Bench, base: string, doors: Doors, depth: number): Promise<void> {
   const { plan, recorder, run, say, watch } = bench;
   const pids = descendantsOf(process.pid);
-  const [p50, rate] = [
-    { off: 0, on: 0 },
-    { off: 0, on: 0 },
-  ];
+  const p50 = { off: 0, on: 0 };
+  const rate = { off: 0, on: 0 };
   for (const load of [1, CONNECTIONS])
     // What is compared runs next to each other, in both orders.
     for (const gate of run % 2 === 1 ? GATES : GATES.toReversed()) {
