@@ -1,5 +1,5 @@
 // Judges bench:compare: it compares this build with itself, one side slowed by a known share, beside a busy neighbour.
-// Some two hours with nothing else: `npm run compile && node .build/scripts/planted-slow-downs.js [runs of each]`
+// Some two hours with nothing else: `npm run compile && node .build/scripts/measure-comparisons.js [runs of each]`
 import { spawn } from 'node:child_process';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
