@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import type { Exchange } from '../../src/service/http/exchange.js';
 import { answerTo, type BodyHandler } from '../../src/service/http/body-handler.js';
 import { routeTables } from '../../src/service/routes/table.js';
@@ -15,7 +15,7 @@ import type { RouteContext } from '../../src/service/core.js';
 import { WorkDropped } from '../../src/signatures/signature-verifier.js';
 import type { Call, Judgement } from '../../src/verify/judge.js';
 import { eventually } from '../support/eventually.js';
-import { openServer, STILL_LOOP, type NotedWire } from '../support/noted-wire.js';
+import { openServer, STILL_LOOP, type NotedWire, type Sent } from '../support/noted-wire.js';
 
 const KIB = 1024;
 const nextTurn = () => new Promise((resolve) => setImmediate(resolve));
@@ -354,8 +354,9 @@ describe('callers who give up', () => {
       refuse: refuse ?? ((_, fault) => answerTo(fault, service.configuration)),
       overloaded: () => answerTo('overloaded', service.configuration),
     };
+    const askAs = (sent: Sent) => service.ask({ serve: judge }, sent);
     const ask = (body = '{}', headers: [string, string][] = [], method = 'POST') =>
-      service.ask({ serve: judge }, { body, headers, method });
+      askAs({ body, headers, method });
     /** Lets more come than is served, for half a second. */
     const saturate = async () => {
       const wires: NotedWire[] = [];
@@ -366,7 +367,7 @@ describe('callers who give up', () => {
       }
       return wires;
     };
-    return { ...service, time, bodies, ask, saturate };
+    return { ...service, time, bodies, ask, askAs, saturate };
   };
   const statusOf = ({ answers }: NotedWire) => answers.map(({ status }) => status);
 
@@ -428,6 +429,13 @@ describe('callers who give up', () => {
     await eventually(() => expect(statusOf(wire)).toEqual([500]));
     signatures.waitMs = 0;
     await eventually(() => expect(gatekeeper.pending).toBe(0));
+  });
+
+  it('before the service has their request count under their own address', () => {
+    const { gatekeeper, askAs } = busy();
+    const noted = vi.spyOn(gatekeeper, 'noteGivenUp');
+    askAs({ goneFrom: '192.0.2.7' });
+    expect(noted.mock.calls.map(([{ client }]) => client)).toEqual(['192.0.2.7']);
   });
 
   it('who wait have their bodies copied: the front end uses its memory again', async () => {

@@ -17,7 +17,7 @@ export class NotedWire implements Wire {
   gone = (): unknown => this.done.push('nobody asks');
 
   remoteAddress = () => '192.0.2.1';
-  onAborted = (gone: () => void) => void (this.gone = gone);
+  onAborted = (gone: (peer?: string) => void): void => void (this.gone = gone);
   receive(take: TakePiece): void {
     this.take = take;
     this.done.push('receive');
@@ -45,6 +45,8 @@ export class NotedWire implements Wire {
 }
 
 export interface Sent {
+  /** The address of a client who has gone before. */
+  readonly goneFrom?: string;
   readonly method?: string;
   readonly path?: string;
   readonly query?: string | undefined;
@@ -84,6 +86,7 @@ export function openServer(changes: Partial<Configuration> = {}, loop = STILL_LO
   /** Serves a request, and sends its body. */
   const ask = (route: Pick<Route, 'serve'> & Partial<Route>, sent: Sent = {}): NotedWire => {
     const wire = new NotedWire();
+    if (sent.goneFrom !== undefined) wire.onAborted = (gone) => gone(sent.goneFrom);
     const pieces = [sent.body ?? []].flat().map((piece) => Buffer.from(piece));
     const length = pieces.reduce((sum, { length: bytes }) => sum + bytes, 0);
     const framing = sent.body === undefined ? [] : [['content-length', String(length)] as const];

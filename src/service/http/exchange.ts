@@ -117,6 +117,8 @@ export class Exchange implements Asker, Answered {
   #client: string | null = null;
   /** The wire must not be used any more. */
   #isFreed = false;
+  /** Its address then. */
+  #gonePeer = GONE_PEER;
   #isBodyDue: boolean;
   #isReceiving = false;
   /** Of a body that is being read. */
@@ -149,7 +151,8 @@ export class Exchange implements Asker, Answered {
     this.#isLast = CLOSE.test(this.header('connection') ?? '');
     const id = this.header('x-request-id');
     if (id !== null) this.knownRequestId = readRequestId(id);
-    wire.onAborted(() => {
+    wire.onAborted((peer = GONE_PEER) => {
+      this.#gonePeer = peer;
       this.#free();
       this.isOver = this.isGone = true;
       this.#endReading('gone');
@@ -196,7 +199,7 @@ export class Exchange implements Asker, Answered {
 
   /** The address of the client as text; see `TRUST_PROXY`. Read it before the answer. */
   get clientAddress(): string {
-    const peer = this.peer ?? (this.#isFreed ? GONE_PEER : this.#wire.remoteAddress());
+    const peer = this.peer ?? (this.#isFreed ? this.#gonePeer : this.#wire.remoteAddress());
     return this.#owner.clientAddress(peer, this.header('x-forwarded-for'));
   }
 

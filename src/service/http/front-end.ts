@@ -34,8 +34,11 @@ export type TakePiece = (piece: Buffer, isLast: boolean) => void;
 export interface Wire {
   /** The address of the peer in text. Ask while the handler runs. */
   remoteAddress(): string;
-  /** Sets a callback for a disconnect before {@link write}. Call it before the handler returns. */
-  onAborted(gone: () => void): void;
+  /**
+   * Sets a callback for a disconnect before {@link write}, with the address of the peer where that is still known. Call it before the
+   * handler returns.
+   */
+  onAborted(gone: (peer?: string) => void): void;
   /** Starts to receive the body. The first piece comes soon, and is empty if nothing has arrived yet. */
   receive(take: TakePiece): void;
   /** Keeps a slow connection open. Called every few seconds. */

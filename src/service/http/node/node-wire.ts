@@ -13,7 +13,7 @@ export class NodeWire implements Wire {
   readonly #response: ServerResponse;
   /** Whether the client has disconnected. */
   isGone = false;
-  #gone: (() => void) | null = null;
+  #gone: ((peer: string) => void) | null = null;
   /** Whether the answer is the last one of the connection. */
   closes = false;
 
@@ -30,7 +30,7 @@ export class NodeWire implements Wire {
   /** Reports that the client has disconnected, or sends a malformed body. */
   abort(): void {
     this.isGone = true;
-    this.#gone?.();
+    this.#gone?.(this.remoteAddress());
     this.#gone = null;
   }
 
@@ -38,8 +38,8 @@ export class NodeWire implements Wire {
     return this.#request.socket.remoteAddress ?? GONE_PEER;
   }
 
-  onAborted(gone: () => void): void {
-    if (this.isGone) gone();
+  onAborted(gone: (peer: string) => void): void {
+    if (this.isGone) gone(this.remoteAddress());
     else this.#gone = gone;
   }
 
