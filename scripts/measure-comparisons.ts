@@ -1,5 +1,5 @@
 // Judges bench:compare: it compares this build with itself, one side slowed by a known share, beside a busy neighbour.
-// Some two hours with nothing else: `npm run compile && node .build/scripts/measure-comparisons.js [runs of each]`
+// Some 50 minutes with nothing else: `npm run compile && node .build/scripts/measure-comparisons.js [runs of each]`
 import { spawn } from 'node:child_process';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -11,11 +11,16 @@ import { Workloads } from '../bench/workload/workload.js';
 
 const runs = Number(process.argv[2] ?? 10);
 const CASE: Case = { traffic: 'warm', depth: 4 };
-const DETECT = 0.03;
-const PERCENTS = [0, 3, 5, 10];
+/** What is planted, in percent, and `--detect`. */
+const PLANTED = [
+  [0, 5],
+  [3, 3],
+  [5, 5],
+  [10, 5],
+] as const;
 /** Work that slows a request by some fifth, for the calibration. */
 const LARGE = 20_000;
-const CALIBRATIONS = 4;
+const CALIBRATIONS = 3;
 const MAX_MS = 10 * 60_000;
 
 const planted = pathToFileURL(path.join(ROOT, '.build/test/bench/planted-process.js')).href;
@@ -39,12 +44,16 @@ for (let at = 0; at < CALIBRATIONS; at++) {
 const share = Math.expm1(hodgesLehmann(effects));
 console.log(`${LARGE} rounds slow a request by ${(100 * share).toFixed(1)} %`);
 
-const found = new Map(PERCENTS.map((percent) => [percent, [] as string[]]));
+const found = PLANTED.map(([percent, detect]) => ({
+  percent,
+  detect: detect / 100,
+  verdicts: [] as string[],
+}));
 for (let run = 1; run <= runs; run++) {
-  for (const [percent, verdicts] of found) {
+  for (const { percent, detect, verdicts } of found) {
     const started = performance.now();
     const measure = pairWith((LARGE * percent) / 100 / share);
-    const options = { cases: [CASE], detect: DETECT, gates: ['cpu'] as const };
+    const options = { cases: [CASE], detect, gates: ['cpu'] as const };
     const time = AbortSignal.timeout(MAX_MS);
     const { findings, others } = await comparePairs(['A', 'B'], measure, options, time, () => undefined);
     const [finding] = findings;
@@ -58,7 +67,7 @@ for (let run = 1; run <= runs; run++) {
     );
   }
 }
-for (const [percent, verdicts] of found) {
+for (const { percent, verdicts } of found) {
   const count = (verdict: string) => verdicts.filter((one) => one === verdict).length;
   const rest = `${count('cannot tell')} times it cannot tell`;
   console.log(`+${percent} %: a regression in ${count('regression')} of ${verdicts.length}, ${rest}`);

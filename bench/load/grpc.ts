@@ -1,4 +1,10 @@
-import { Client, credentials, type ClientUnaryCall } from '@grpc/grpc-js';
+import {
+  Client,
+  credentials,
+  status as Status,
+  type ClientUnaryCall,
+  type ServiceError,
+} from '@grpc/grpc-js';
 import type { MethodDefinition, ServiceDefinition } from '@grpc/proto-loader';
 import { AUTHORIZATION, DEFINITIONS } from '../../test/support/grpc.js';
 import { CHECK } from '../workload/workload.js';
@@ -49,12 +55,15 @@ export class GrpcCaller implements Line {
   }
 
   send(bytes: Buffer, underway: Underway): void {
-    const onAnswer = (error: Error | null, answer: CheckAnswer = {}) => {
+    const onAnswer = (error: ServiceError | null, answer: CheckAnswer = {}) => {
       const code = answer.status?.code ?? 0;
       const headers = (answer.ok_response?.headers ?? []).flatMap(({ header }) => header ?? []);
       const head = headers.map(({ key, value }) => `\r\n${key}: ${value}`).join('');
-      // With this status of HTTP, a gate denies what it refuses because of overload.
-      const isShed = answer.denied_response?.status?.code === 'ServiceUnavailable';
+      // With this status of HTTP, a gate denies what it refuses because of overload. Node itself resets a call where those before
+      // it, which their callers have cancelled, still count among the streams of a connection.
+      const isShed =
+        answer.denied_response?.status?.code === 'ServiceUnavailable' ||
+        error?.code === Status.RESOURCE_EXHAUSTED;
       const status = isShed ? 503 : error === null && code === 0 ? 200 : 500;
       this.answers.answered(underway, status, error?.message ?? `status ${code}`, head);
     };
