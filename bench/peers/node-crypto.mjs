@@ -2,7 +2,7 @@ import { createPublicKey, verify as verifyWithNode } from 'node:crypto';
 import { CHECKS, LEAVES_OUT, verifierWith } from './shared/blocks.mjs';
 
 export const checks = `${CHECKS}; signatures by node:crypto`;
-export const leavesOut = `${LEAVES_OUT}; it accepts signatures that must be refused (suite engines)`;
+export const leavesOut = `${LEAVES_OUT}; with Node 20 it accepts signatures that must be refused (suite engines)`;
 export const verify = verifierWith(
   (bytes) => {
     const key = { kty: 'OKP', crv: 'Ed25519', x: bytes.toString('base64url') };
